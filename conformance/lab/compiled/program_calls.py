@@ -91,7 +91,8 @@ def _compiled(
     call: Callable[[], Call], target: str, scope: contextlib.AbstractContextManager[Any]
 ) -> MachineCode:
     function, arguments = call()
-    with scope:
+    is_long = any(map(arithmetic.is_long, (each.dtype for each in jax.tree.leaves(arguments))))
+    with scope, arithmetic.wide() if is_long else contextlib.nullcontext():
         return compiler.compile_call(function, arguments, target, compiler.NO_AUTOTUNING)
 
 

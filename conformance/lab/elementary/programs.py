@@ -200,7 +200,7 @@ def assembled(
         jaxpr = jax.make_jaxpr(function)(*scalars)
     operands = [Value(number) for number in range(len(scalars))]
     values: list[Value] = [*operands]
-    results = _Reader(values).results(jaxpr.jaxpr, jaxpr.consts, operands)
+    results = _Reader(values, is_quick=is_quick).results(jaxpr.jaxpr, jaxpr.consts, operands)
     computed = [each for each in results if isinstance(each, Value) and each.operands]
     if computed != results:
         raise NotImplementedError("a function that computes nothing")
@@ -210,8 +210,9 @@ def assembled(
 class _Reader:
     """Reads equations as values; equal steps are one value."""
 
-    def __init__(self, values: list[Value]) -> None:
+    def __init__(self, values: list[Value], *, is_quick: bool) -> None:
         self._values = values
+        self._is_quick = is_quick
         self._known: dict[Any, Value] = {}
 
     def results(self, jaxpr: Any, constants: Sequence[Any], operands: Any) -> list[Operand]:
@@ -266,7 +267,9 @@ class _Reader:
             return self._value(_ROUNDED[source], result)
         return result
 
-    def _value(self, step: str, *operands: Operand) -> Value:
+    def _value(self, step: str, *operands: Operand) -> Operand:
+        if self._is_quick and step in ("add", "subtract") and _is_nothing(operands[1]):
+            return operands[0]
         key = (step, operands)
         if key not in self._known:
             self._known[key] = Value(step, operands)
@@ -397,6 +400,12 @@ class _Writer:
             self._constants[operand] = len(self._words)
             self._words += operand.entries if isinstance(operand, Table) else [operand.bits]
         return _FIRST_CONSTANT + self._constants[operand]
+
+
+def _is_nothing(value: Operand) -> bool:
+    """Returns whether a float64 is 0, whatever the sign of it is."""
+    factors = value.operands if isinstance(value, Value) and value.step == "multiply" else (value,)
+    return Constant(0) in factors
 
 
 def _matches(value: Operand, pattern: Any, found: dict[Any, Operand]) -> bool:

@@ -33,7 +33,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from impl._exact.arithmetic import nearest_integer, product, seal, to_odd, two_sum
+from impl._exact.arithmetic import add_to_odd, nearest_integer, product, seal, to_odd, two_sum
 from impl._exact.elementary._words import constant, data, plus, polynomial, times, wide_quotient
 
 #: A high part, and a low part of at most half a unit in the last place of the high one.
@@ -86,11 +86,11 @@ def two_product(a: jax.Array, b: jax.Array) -> Pair:
     return near, product_error(a, b, near)
 
 
-def times_pair(a: Pair, b: Pair) -> Pair:
-    """Returns the product of two pairs, with a relative error of less than 2**-100."""
+def times_pair(a: Pair, b: Pair, exact: bool = True) -> Pair:
+    """Returns the product of two pairs to 2**-100 of itself, normalised if ``exact``."""
     high, low = two_product(a[0], b[0])
-    crossed = seal(lax.add(product(a[0], b[1]), product(a[1], b[0])))
-    return fast_two_sum(high, lax.add(low, crossed))
+    low = lax.add(low, seal(lax.add(product(a[0], b[1]), product(a[1], b[0]))))
+    return fast_two_sum(high, low) if exact else (high, low)
 
 
 def plus_pair(a: Pair, b: Pair) -> Pair:
@@ -108,7 +108,7 @@ def plus_less(a: Pair, b: Pair, exact: bool = True) -> Pair:
     Unless ``exact``, the low part may be some units in the last place of the high one.
     """
     high, low = fast_two_sum(a[0], b[0])
-    low = lax.add(low, seal(lax.add(a[1], b[1])))
+    low = lax.add(low, seal(lax.add(b[1], a[1])))
     return fast_two_sum(high, low) if exact else (high, low)
 
 
@@ -181,15 +181,11 @@ def quotient(a: Pair, b: Pair, exact: bool = True) -> Pair:
 
     Unless ``exact``, the last bits may depend on how XLA divides.
     """
-    inverse = reciprocal(b[0])
-
-    def over(value: jax.Array) -> jax.Array:
-        return product(value, inverse) if exact else lax.div(value, b[0])
-
-    near = over(a[0])
+    inverse = reciprocal(b[0]) if exact else lax.div(constant(b[0], 1), b[0])
+    near = product(a[0], inverse)
     above, below = two_product(near, b[0])
     rest = lax.add(lax.sub(lax.sub(a[0], above), below), lax.sub(a[1], product(near, b[1])))
-    return fast_two_sum(near, over(seal(rest)))
+    return fast_two_sum(near, product(seal(rest), inverse))
 
 
 #: Numbers c for which c * m is close to 1, the bounds of m for each, and their logarithms.
@@ -223,7 +219,8 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
     """Returns k * log(2) + ``of_factor`` + 2 * atanh(y) for abs(y) < 1/32 and an integer k.
 
     ``kept`` is how many coefficients are pairs: 4 for an error of less than 2**-100 of the result,
-    1 for 2**-74, and 0 for about 2**-62.
+    1 for 2**-74, and 0 for about 2**-62. With 4, the sum has one rounding: the last bit of its low
+    part says whether it is inexact.
     """
     twice = lax.add(y[0], y[0]), lax.add(y[1], y[1])
     if kept:
@@ -240,8 +237,15 @@ def log_of_ratio(y: Pair, k: jax.Array, of_factor: Pair, kept: int) -> Pair:
         lax.mul(k, constant(k, part)) for part in (data.LN2_HIGH, data.LN2_LOW, data.LN2_REST)
     )
     high, middle = fast_two_sum(high, middle)
-    of_k = high, seal(lax.add(middle, seal(low)))
-    return plus_less(plus_less(of_k, of_factor), main)
+    low = seal(low)
+    if kept < 4:
+        return plus_less(plus_less((high, lax.add(middle, low)), of_factor), main)
+    rest = lax.add(low, lax.add(of_factor[1], main[1]))
+    for first in (of_factor[0], main[0]):
+        high, error = fast_two_sum(high, first)
+        middle, less = two_sum(middle, error)
+        rest = lax.add(rest, less)
+    return fast_two_sum(high, add_to_odd(middle, rest))
 
 
 _ROOTS = (
@@ -291,8 +295,8 @@ class Powers(NamedTuple):
     def less(self, power: jax.Array, sum_of: Sum = two_sum) -> Pair:
         """Returns root + more, less a power of two: of at most 1, if by ``fast_two_sum``."""
         high, low = sum_of(self.root[0], lax.neg(power))
-        main = fast_two_sum(high, seal(lax.add(low, self.root[1])))
-        return plus_less(main, self.more, self.exact)
+        main = high, seal(lax.add(low, self.root[1]))
+        return plus_less(fast_two_sum(*main) if self.exact else main, self.more, self.exact)
 
 
 def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
@@ -300,7 +304,7 @@ def powers_of(r: Pair, eighths: jax.Array, exact: bool) -> Powers:
     n = lax.floor(times(eighths, 0.125))
     root = _eighth_root(lax.sub(eighths, times(n, 8.0)))
     power = times_pair(r, series(_EXP, r, 8)) if exact else _quick_power(r)
-    return Powers(root, times_pair(root, power), n, exact)
+    return Powers(root, times_pair(root, power, exact), n, exact)
 
 
 def _quick_power(r: Pair) -> Pair:
@@ -317,11 +321,11 @@ def powers(x: Pair, exact: bool) -> Powers:
     """Returns exp(x) of a pair from -746 to 746."""
     eighths = nearest_integer(times(x[0], 8 * _LOG2_E))
     # The products with the first two parts of log(2) / 8 are exact, and so is the first difference.
-    high, low, rest = (lax.mul(eighths, constant(eighths, part)) for part in data.LN2_EIGHTH)
+    high, low, rest = (lax.mul(eighths, constant(eighths, -part)) for part in data.LN2_EIGHTH)
     sum_of: Sum = two_sum if exact else fast_two_sum
-    high, more = sum_of(seal(lax.sub(x[0], high)), lax.neg(low))
+    high, more = sum_of(seal(lax.add(x[0], high)), low)
     high, middle = two_sum(high, x[1]) if exact else (high, x[1])
-    r = fast_two_sum(high, lax.sub(seal(lax.add(more, middle)), seal(rest)))
+    r = fast_two_sum(high, lax.add(seal(lax.add(more, middle)), seal(rest)))
     return powers_of(r, eighths, exact)
 
 

@@ -16,7 +16,7 @@ import jax
 from jax import lax
 
 from impl._exact.arithmetic import product
-from impl._exact.elementary._pairs import Pair, plus_pair, times_pair
+from impl._exact.elementary._pairs import Pair, plus_less, plus_pair, times_pair
 from impl._exact.elementary._words import constant
 
 
@@ -39,6 +39,7 @@ def series_by_piece(
     coefficients: Sequence[Sequence[tuple[float, float]]],
     x: Pair,
     kept: int,
+    exact: bool,
 ) -> Pair:
     """Returns a polynomial by Horner's rule, with the coefficients of each element's piece.
 
@@ -47,13 +48,15 @@ def series_by_piece(
         coefficients: For each power of x, the lowest first, a pair for each piece.
         x: The argument.
         kept: The number of the first powers that are computed as pairs.
+        exact: Whether all digits are needed. Otherwise, no term may exceed the one before.
     """
     zero = constant(x[0], 0)
     result = (zero, zero)
     for power, values in reversed(list(enumerate(coefficients))):
         high, low = (chosen(is_from, parts, zero) for parts in zip(*values, strict=True))
         if power < kept:
-            result = plus_pair((high, low), times_pair(x, result))
+            more = times_pair(x, result, exact)
+            result = plus_pair((high, low), more) if exact else plus_less((high, low), more, exact)
         else:
             result = lax.add(high, product(x[0], result[0])), zero
     return result
@@ -76,4 +79,4 @@ def by_table(name: str, x: Pair, exact: bool) -> Pair:
     centre = chosen(is_from, table["centres"], x[0])
     distance = plus_pair(x, (lax.neg(centre), constant(centre, 0)))
     terms = table["coefficients"][: table["terms"][first]]
-    return series_by_piece(is_from, terms, distance, table["pairs"][first])
+    return series_by_piece(is_from, terms, distance, table["pairs"][first], exact)

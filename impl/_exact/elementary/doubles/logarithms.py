@@ -119,7 +119,7 @@ def _asinh(x: jax.Array, exact: bool) -> Scaled:
     usual, is_usual = _far(magnitude)
     square = two_product(usual, usual)
     below = _one_more(root(_one_more(square)))
-    u = plus_pair(with_zero(usual), quotient(square, below))
+    u = plus_pair(with_zero(usual), quotient(square, below, exact))
     return _of_usual(u, magnitude, is_usual, exact)
 
 
@@ -135,7 +135,7 @@ def _acosh(x: jax.Array, exact: bool) -> Scaled:
 def _atanh(x: jax.Array, exact: bool) -> Scaled:
     magnitude = lax.abs(x)
     x = _usual(magnitude, is_below(magnitude, 1.0), 0.5)
-    u = quotient(with_zero(lax.add(x, x)), two_sum(constant(x, 1), lax.neg(x)))
+    u = quotient(with_zero(lax.add(x, x)), two_sum(constant(x, 1), lax.neg(x)), exact)
     return scaled_by(logarithm(_one_more(u), u, exact), constant(x, 0.5)), None
 
 

@@ -26,6 +26,7 @@ from impl._exact.elementary._pairs import (
     choose,
     negative,
     pair,
+    plus_less,
     plus_pair,
     powers,
     quotient,
@@ -81,14 +82,14 @@ class _Error(NamedTuple):
     Attributes:
         is_small: Whether x is below 1.
         small: erf(x), if x is below 1.
-        factor: erfc(x) = factor * power * 2**n, otherwise.
+        large: erfc(x) = large * 2**n, otherwise.
         power: exp(-x**2) = power * 2**n.
         n: An integer, as float64.
     """
 
     is_small: jax.Array
     small: Pair
-    factor: Pair
+    large: Pair
     power: Pair
     n: jax.Array
 
@@ -96,7 +97,7 @@ class _Error(NamedTuple):
         """Returns erfc(x) from 1 on, as exactly as a sum with 1 needs it."""
         scale = lax.max(self.n, constant(self.n, -200))
         scale = power_of_two(lax.convert_element_type(scale, np.int64))
-        return scaled_by(times_pair(self.factor, self.power), scale)
+        return scaled_by(self.large, scale)
 
 
 def _error(x: jax.Array, exact: bool) -> _Error:
@@ -105,14 +106,17 @@ def _error(x: jax.Array, exact: bool) -> _Error:
     ratio = quotient(two_sum(x, lax.neg(one)), two_sum(x, constant(x, 3)), exact)
     less = plus_pair(square, with_zero(lax.neg(one)))
     factor = by_table("ERF", choose(is_small, less, ratio), exact)
-    power = powers(negative(square), exact)
-    return _Error(is_small, times_pair(with_zero(x), factor), factor, power.sum(), power.n)
+    found = powers(negative(square), exact)
+    power = found.sum()
+    small, large = (times_pair(each, factor, exact) for each in (with_zero(x), power))
+    return _Error(is_small, small, large, power, found.n)
 
 
 def _erf(x: jax.Array, exact: bool) -> Scaled:
-    magnitude, n = _raised(lax.min(lax.abs(x), constant(x, _LAST)))
+    magnitude = lax.min(lax.abs(x), constant(x, _LAST))
+    magnitude, n = _raised(magnitude) if exact else (magnitude, None)
     found = _error(magnitude, exact)
-    large = plus_pair(pair(x, (1.0, 0.0)), negative(found.complement()))
+    large = plus_less(pair(x, (1.0, 0.0)), negative(found.complement()), exact)
     return choose(found.is_small, found.small, large), n
 
 
@@ -120,15 +124,16 @@ def _erfc(x: jax.Array, exact: bool) -> Scaled:
     found = _error(lax.min(lax.abs(x), constant(x, _LAST)), exact)
     is_negative, one = has_sign(x), pair(x, (1.0, 0.0))
     small = choose(is_negative, found.small, negative(found.small))
-    two = plus_pair(pair(x, (2.0, 0.0)), negative(found.complement()))
-    large = choose(is_negative, two, times_pair(found.factor, found.power))
+    two = plus_less(pair(x, (2.0, 0.0)), negative(found.complement()), exact)
+    large = choose(is_negative, two, found.large)
     is_scaled = lax.bitwise_not(lax.bitwise_or(is_negative, found.is_small))
     n = lax.select(is_scaled, found.n, constant(x, 0))
-    return choose(found.is_small, plus_pair(one, small), large), n
+    return choose(found.is_small, plus_less(one, small, exact), large), n
 
 
 def _erf_inv(x: jax.Array, exact: bool) -> Scaled:
-    m, n = _raised(lax.min(lax.abs(x), constant(x, 1 - 2.0**-53)))
+    m = lax.min(lax.abs(x), constant(x, 1 - 2.0**-53))
+    m, n = _raised(m) if exact else (m, None)
     rest = two_sum(constant(m, 1), lax.neg(m))
     depth = wide_root(lax.neg(wide_log(product(rest[0], plus(m, 1)))))
     y = product(m, by_table("ERF_INV", with_zero(depth), exact)[0])
@@ -136,7 +141,7 @@ def _erf_inv(x: jax.Array, exact: bool) -> Scaled:
     # The difference is divided by 2**found.n.
     scale = power_of_two(lax.convert_element_type(lax.neg(found.n), np.int64))
     small = scaled_by(plus_pair(found.small, with_zero(lax.neg(m))), scale)
-    large = plus_pair(scaled_by(rest, scale), negative(times_pair(found.factor, found.power)))
+    large = plus_pair(scaled_by(rest, scale), negative(found.large))
     difference = choose(found.is_small, small, large)
     step = quotient(times_pair(difference, pair(x, data.PAIR_HALF_ROOT_PI)), found.power, exact)
     second = product(step[0], y)
@@ -238,12 +243,18 @@ def _error_of_sum(x: jax.Array, value: jax.Array, *, least: float, most: float) 
     return times(lax.add(lax.abs(value), terms), _ERROR)
 
 
+def _error_of_erf(x: jax.Array, value: jax.Array) -> jax.Array:
+    """Returns the error of the quick way, which does not do for numbers below ``_LEAST``."""
+    one = constant(x, 1)
+    return product(value, lax.select(is_below(lax.abs(x), _LEAST), one, constant(x, _OF_ERF)))
+
+
 _of_sum = functools.partial(functools.partial, _error_of_sum)
 #: The functions by the names of JAX's primitives.
 FUNCTIONS: Mapping[str, Double] = {
     "digamma": of_pairs(_digamma, finished_digamma, error=_of_sum(least=0.0, most=1.0)),
-    "erf": of_pairs(_erf, _finish_erf, error=_OF_ERF),
-    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_OF_ERF),
+    "erf": of_pairs(_erf, _finish_erf, error=_error_of_erf),
+    "erf_inv": of_pairs(_erf_inv, _finish_erf_inv, error=_error_of_erf),
     "erfc": of_pairs(_erfc, _finish_erfc, error=_ERROR),
     "lgamma": of_pairs(_lgamma, finished_lgamma, error=_of_sum(least=-0.5, most=40.0)),
 }

@@ -38,7 +38,7 @@ from impl._exact.elementary._pairs import (
     fast_two_sum,
     negative,
     pair,
-    plus_pair,
+    plus_less,
     quotient,
     times_pair,
     with_zero,
@@ -141,9 +141,10 @@ def sine_or_cosine(r: Pair, is_cosine: jax.Array, exact: bool) -> Pair:
     """Returns the sine or the cosine of a pair from -pi / 4 to pi / 4."""
     square = times_pair(r, r)
     terms = _SINE_AND_COSINE if exact else _SINE_AND_COSINE[:9]
-    more = times_pair(square, series_by_piece([is_cosine], terms, square, 8 if exact else 2))
+    more = series_by_piece([is_cosine], terms, square, 8 if exact else 2, exact)
     one = pair(r[0], (1.0, 0.0))
-    return times_pair(choose(is_cosine, one, r), plus_pair(one, more))
+    main = plus_less(one, times_pair(square, more, exact), exact)
+    return times_pair(choose(is_cosine, one, r), main, exact)
 
 
 def _by_quadrant(x: jax.Array, ahead: int, exact: bool) -> Scaled:
@@ -168,7 +169,7 @@ def _tan(x: jax.Array, exact: bool) -> Scaled:
     above = sine_or_cosine(r, is_odd, exact)
     below = sine_or_cosine(r, lax.bitwise_not(is_odd), exact)
     is_negative = is_below(below[0], 0)
-    result = quotient(above, choose(is_negative, negative(below), below))
+    result = quotient(above, choose(is_negative, negative(below), below), exact)
     turns = lax.ne(is_negative, is_odd)
     return choose(turns, negative(result), result), constant(x, 0)
 

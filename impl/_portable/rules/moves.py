@@ -195,8 +195,11 @@ def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float)
 
 
 def _constraint(context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a sharding constraint that gives each device some elements."""
-    if not shared.is_shared(context):
+    """Returns the parameters of a sharding constraint that gives each device some elements.
+
+    Of indices too: XLA shards what they gather in the same way.
+    """
+    if not shared.is_shared(context, of_integers=True):
         return dict(params)
     shape = context.avals_in[0].shape
     return {**params, "sharding": shardings.with_data_on_devices(params["sharding"], shape)}

@@ -157,6 +157,16 @@ def test_a_gather_along_an_axis_that_shards_rows_for_its_reader(dtype):
     np.testing.assert_array_equal(found, np.pad(x[:, columns], ((0, 0), (0, 3))) + x)
 
 
+def test_zeros_keep_their_sign_where_half_of_the_devices_have_no_index():
+    x, rows, cut = -np.zeros((4, 8), np.float32), np.zeros((4, 8), int), NamedSharding(LINE, P("d"))
+
+    def taken(x, rows):
+        return jnp.take_along_axis(x, jax.lax.with_sharding_constraint(rows, cut), 0)
+
+    with impl.deterministic(guarantee="portable"):
+        assert np.signbit(jax.jit(taken)(x, rows)).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_scatters_into_unequal_parts(dtype):
     # In plain JAX before 0.12, XLA stores the update over the first element of each part.

@@ -98,8 +98,9 @@ def check(
         for each in dict.fromkeys((first, setting)):
             if finding is None and each not in answers:
                 # A ``shard_map`` has sums over devices, and a release has primitives of its own.
-                partition = "none" if each.worker > 1 else "shard_map"
-                asks = usual if each is setting and each.partition == partition else ["digests"]
+                own_release = each.worker > 1 and each.partition == "none"
+                has_sums = each.partition == "shard_map"
+                asks = usual if each is setting and (own_release or has_sums) else ["digests"]
                 answers[each] = crew.run(program, each, asks)
                 finding = _of_answer(crew, program, each, answers[each], answers[first])
     if finding is not None or "digests" not in base:

@@ -113,7 +113,7 @@ class _Hunt:
                     break
                 program = grammar.draw(self._options.seed, index, counts, self._options.only)
                 extra = [name for name, count in _EXTRA.items() if index % count == 0]
-                tokens = {each.token for each in program.equations}
+                tokens = program.tokens
                 extra += ["audit"] if tokens - self._audited else []
                 # A sum over devices is in few settings.
                 self._audited |= {x for x in tokens if "devices(" not in TOKENS[x].expression}

@@ -45,8 +45,8 @@ def draw(seed: int, index: int, counts: Counts, only: str = "") -> Program:
     for attempt in range(1000):
         dice = Dice(f"program {index} of {seed}, {attempt}")
         program = _attempt(dice, index, counts, chosen if only or is_for_one else [])
-        if program.outputs and any(each.token in names for each in program.equations):
-            counts.update(each.token for each in program.equations)
+        if program.outputs and names & program.tokens:
+            counts.update(program.tokens)
             return program
     raise ValueError(f"--only {only}: no program of these tokens has a result")
 
@@ -83,7 +83,7 @@ def _bundle(dice: Dice, counts: Counts, needed: list[Token]) -> Program:
     derivatives = WEIGHTS["derivatives_of_functions"]
     derivative = dice.weighted(derivatives) if family == "functions" else "none"
     own = [each for each in TOKENS.values() if each.family == family and dtype in each.dtypes]
-    pool = Pool(dice, dice.choice((8, 16)) if dice.happens(40) else 0, drawn["values"])
+    pool = Pool(dice, dice.choice((8, 16)) if dice.happens(drawn.get("rows", 40)) else 0, drawn)
     chosen = [each for each in needed if each in own]
     for number in range(dice.randint(*drawn["lengths"])):
         tokens = chosen if chosen and number % 2 == 0 else own

@@ -75,17 +75,18 @@ class Pool:
     """The variables of a program so far.
 
     ``rows`` is the number of rows that devices share; 0 for a program without such rows. A
-    ``bundle``, whose equations read arguments of their own, has the kinds of their values, and how
-    often each is drawn. While ``hard`` is a kind, operands are new arguments of it.
+    ``bundle``, whose equations read arguments of their own, is a family of ``weights.toml``. While
+    ``hard`` is a kind, operands are new arguments of it.
     """
 
     hard = ""
 
-    def __init__(self, dice: Dice, rows: int, bundle: Mapping[str, int] | None = None) -> None:
+    def __init__(self, dice: Dice, rows: int, bundle: Mapping[str, Any] | None = None) -> None:
         self.dice = dice
         self.rows = rows
         self.is_bundle = bundle is not None
-        self._kinds = bundle or WEIGHTS["values"]
+        self._kinds = bundle["values"] if bundle else WEIGHTS["values"]
+        self._sizes = bundle.get("sizes", _LONG_SIZES) if bundle else _SIZES
         self._kind = dice.weighted(self._kinds)
         self._variables: list[Variable] = []
 
@@ -166,7 +167,7 @@ class Pool:
     def shape(self, rank: int, *, nonempty: bool = False) -> tuple[int, ...]:
         """Returns a drawn shape of ``rank`` axes."""
         limit = _MOST // max(self.rows, 1)
-        own = _LONG_SIZES if self.is_bundle or self.hard else _SIZES
+        own = _LONG_SIZES if self.hard and not self.is_bundle else self._sizes
         while True:
             sizes = tuple(self.dice.choice(own[1:] if nonempty else own) for _ in range(rank))
             fits = math.prod(max(size, 1) for size in sizes) <= limit

@@ -137,6 +137,15 @@ class Program:
         return any(aval.dtype in ("float64", "int64", "complex128") for aval in avals)
 
     @property
+    def tokens(self) -> set[str]:
+        """The tokens of the equations that a result depends on."""
+        needed = set(self.outputs)
+        for number, each in reversed([*enumerate(self.equations, self.primals)]):
+            needed.update(each.operands if number in needed else ())
+        numbered = enumerate(self.equations, self.primals)
+        return {each.token for number, each in numbered if number in needed}
+
+    @property
     def has_rows(self) -> bool:
         """Whether devices of a ``shard_map`` can share the rows."""
         return any(each.aval.rows for each in self.inputs)

@@ -95,14 +95,15 @@ def draw(dice: Dice, program: Program, workers: int) -> list[Setting]:
     They are compared with ``BASE``.
 
     A bundle has exact values to be compared with. It gets none to two settings, each of which costs
-    as much as another bundle, and at least one if it has rows to share. A short one may get the
-    engine of integers, too.
+    as much as another bundle, at least one if it has rows to share, and more if its family says so.
+    A short one may get the engine of integers, too.
     """
-    count = dice.randint(2, 4)
+    count, chances = dice.randint(2, 4), 75 if program.has_rows else 55
     if program.is_bundle:
-        count = max(dice.choice(_OF_BUNDLES), int(program.has_rows))
+        family = WEIGHTS["families"].get(TOKENS[program.equations[0].token].family, {})
+        least = family.get("settings", int(program.has_rows))
+        count, chances = max(dice.choice(_OF_BUNDLES), least), 95 if least else 55
     settings = [_one_device(dice, program, workers) for _ in range(count)]
-    chances = (95 if program.is_bundle else 75) if program.has_rows else 55
     for position in range(count if program.is_bundle else count - 1):
         if dice.happens(chances):
             settings[position] = _on_mesh(dice, program, workers)
@@ -161,10 +162,14 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
         check_vma = not gathers and (is_reverse or dice.happens(50))
         return Setting(call, worker, mesh, "shard_map", check_vma, specs)
     sizes = dict(zip(axes, mesh, strict=True))
-    inputs = tuple(_spec(dice, each.aval, sizes, even=True) for each in program.inputs)
+    chances = 85 if program.is_bundle else 55
+    inputs = tuple(_spec(dice, each.aval, sizes, chances) for each in program.inputs)
     avals = program.avals()
-    targets = [v for v in range(program.primals, len(avals)) if dice.happens(15)]
-    constraints = tuple((v, _spec(dice, avals[v], sizes, even=False)) for v in targets)
+    # So arguments, too, may have tiles of unequal lengths.
+    first = program.primals if program.derivative != "none" else 0
+    percents = enumerate([30] * program.primals + [15] * len(program.equations))
+    targets = [v for v, percent in percents if v >= first and dice.happens(percent)]
+    constraints = tuple((v, _spec(dice, avals[v], sizes, chances, even=False)) for v in targets)
     if dice.happens(6):
         return Setting("jit", worker, mesh, "explicit", specs=inputs)
     return Setting(call, worker, mesh, "jit", specs=inputs, constraints=constraints)
@@ -174,12 +179,14 @@ def _on_mesh(dice: Dice, program: Program, workers: int) -> Setting:
 _GATHERING = [name for name, each in TOKENS.items() if "all_gather" in each.primitives]
 
 
-def _spec(dice: Dice, aval: Aval, sizes: dict[str, int], *, even: bool) -> Spec:
+def _spec(
+    dice: Dice, aval: Aval, sizes: dict[str, int], chances: int, *, even: bool = True
+) -> Spec:
     """Returns a sharding of an array; ``even`` keeps to sizes that the devices can share."""
     free, spec = list(sizes), []
     for size in aval.shape:
         chosen: list[str] = []
-        if free and dice.happens(55):
+        if free and dice.happens(chances):
             both = min(len(free), 2 if dice.happens(25) else 1)
             chosen = sorted(dice.sample(free, both))
             count = math.prod(sizes[name] for name in chosen)

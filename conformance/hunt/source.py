@@ -164,6 +164,7 @@ def _body(program: Program, setting: Setting, *, all_variables: bool) -> list[st
     names = [f"v{i}" for i in range(program.primals)]
     lines = [f"    def program({', '.join(names)}):"]
     constraints = dict(setting.constraints)
+    lines += [_constrained(v, constraints[v]) for v in range(program.primals) if v in constraints]
     used = {v for each in program.equations for v in each.operands} | set(program.outputs)
     for number, equation in enumerate(program.equations, program.primals):
         if number not in used and not all_variables:
@@ -171,12 +172,17 @@ def _body(program: Program, setting: Setting, *, all_variables: bool) -> list[st
         text = expression(equation, [f"v{i}" for i in equation.operands])
         lines.append(f"        v{number} = {text}")
         if number in constraints:
-            sharding = f"NamedSharding(mesh, {_partition(constraints[number])})"
-            lines.append(f"        v{number} = lax.with_sharding_constraint(v{number}, {sharding})")
+            lines.append(_constrained(number, constraints[number]))
     count = program.primals + len(program.equations)
     outputs = range(program.primals, count) if all_variables else program.outputs
     lines.append(f"        return ({''.join(f'v{i}, ' for i in outputs)})")
     return lines
+
+
+def _constrained(number: int, spec: Spec) -> str:
+    """Returns the line that constrains a variable."""
+    sharding = f"NamedSharding(mesh, {_partition(spec)})"
+    return f"        v{number} = lax.with_sharding_constraint(v{number}, {sharding})"
 
 
 def _partition(spec: Spec) -> str:

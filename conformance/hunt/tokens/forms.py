@@ -111,12 +111,14 @@ def widened(pool: Pool, dtype: str, options: Options) -> Variable:
     return equation(x.aval.with_size(axis, size), x, padding=padding)
 
 
-def sliced(pool: Pool, dtype: str, _: Options) -> Variable:
+def sliced(pool: Pool, dtype: str, options: Options) -> Variable:
     x = pool.pick(dtype, least=1)
     axis = pool.dice.choice(x.aval.axes)
     size = x.aval.shape[axis]
     start = pool.dice.randint(0, size // 2)
-    stop, step = pool.dice.randint(start, size), pool.dice.randint(1, 2)
+    # Few elements leave devices without any.
+    stop = pool.dice.randint(start, min(size, start + 2) if pool.is_bundle else size)
+    step = pool.dice.randint(1, options.get("steps", 2))
     aval = x.aval.with_size(axis, len(range(start, stop, step)))
     return equation(aval, x, start=start, stop=stop, step=step, axis=axis)
 
@@ -232,6 +234,10 @@ def window(pool: Pool, dtype: str, options: Options) -> Variable:
         sizes[axis] = pool.dice.randint(1, min(4, shape[axis]))
         strides[axis] = pool.dice.randint(1, 3)
         padding[axis] = [pool.dice.randrange(sizes[axis]) for _ in range(2)]
+        # A device may need elements of two others, where most of them have no window.
+        if pool.is_bundle and sizes[axis] > 1 and pool.dice.happens(60):
+            strides[axis] = pool.dice.choice((4, 6))
+            padding[axis] = [pool.dice.randrange(1, sizes[axis]), 0]
         shape[axis] = (shape[axis] + sum(padding[axis]) - sizes[axis]) // strides[axis] + 1
     aval = x.aval if options.get("keeps") else x.aval.with_shape(*shape)
     return equation(aval, x, sizes=sizes, strides=strides, padding=padding)

@@ -17,9 +17,22 @@ from conformance import __main__ as command
 from impl._portable.rules import RULES
 
 _PLANT = Path(conformance.tests.hunt.__file__).with_name("xlas_own.py")
+#: The rules that no program of a CPU shows, under the reason.
+_NOT_SHOWN = {
+    # It moves elements, and rounds nothing. JAX has another lowering for GPUs alone.
+    "moves on a GPU": (
+        *("bcoo_extract", "bcoo_fromdense", "bcoo_sort_indices", "bcoo_transpose"),
+        *("bcsr_extract", "bcsr_fromdense", "coo_fromdense", "csr_fromdense"),
+    ),
+    # No sharding, on any release, was found that gives other bits.
+    "no other bits": ("stack",),
+    # Sorts by several keys alone write it, in comparators, which know no number.
+    "no known operands": ("eq_to",),
+}
+_NAMES = {name for name, rule in RULES.items() if rule.lowers}
 
 
-@pytest.mark.parametrize("name", sorted(name for name, rule in RULES.items() if rule.lowers))
+@pytest.mark.parametrize("name", sorted(_NAMES.difference(*_NOT_SHOWN.values())))
 def test_rule(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One finding ends the hunt, with the status 1."""
     monkeypatch.setenv("PRIMITIVE", name)

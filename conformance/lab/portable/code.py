@@ -33,8 +33,9 @@ from impl._core.numerics import MENDED
 from impl._native import library
 
 PLATFORMS = ("cpu", "cuda", "rocm")
+_REDUCTIONS = ("reduce", "reduce_window")
 #: The operations that combine terms in an order of their own, if their bodies add or multiply.
-_FOLDS = ("reduce", "reduce_window", "scatter", "all_reduce", "reduce_scatter", "scan")
+_FOLDS = (*_REDUCTIONS, "scatter", "all_reduce", "reduce_scatter", "scan")
 #: The operations whose bodies only say how two elements are combined or compared.
 _WITH_BODIES = frozenset(
     f"{dialect}.{name}" for dialect in ("stablehlo", "chlo") for name in (*_FOLDS, "sort")
@@ -133,8 +134,8 @@ class _Reader:
                     yield _line(op, "a call of a library")
             elif name in _EXTREMES and floats and _bits(floats[0]) < 64 and _chooses_zeros(op):
                 yield _line(op, "a zero may have either sign")
-            elif name == "reduce" and floats and "compare" in _combines(op):
-                yield _line(op, "it may choose any of several NaN")
+            elif name in _REDUCTIONS and _is_float(op.operands[0]) and "compare" in _combines(op):
+                yield _line(op, "it may choose any of several equal elements, or NaN")
             elif name in _FOLDS and floats and _combines(op) & {"add", "multiply"}:
                 yield from self._of_fold(op, floats)
             elif name in _FOLDS and name != "scatter" and _combines(op) & _EXTREMES:

@@ -7,6 +7,8 @@ import dataclasses
 import os
 from typing import Any
 
+from jax._src.interpreters import mlir
+
 from impl._portable.rules import RULES
 
 _NAME = os.environ["PRIMITIVE"]
@@ -20,3 +22,7 @@ _PREPARED = (
 )
 _CHANGED: dict[str, Any] = dict.fromkeys((*_COMPUTED, *_PREPARED))
 RULES[_NAME] = dataclasses.replace(_RULE, by_jax="native", takes=frozenset(), **_CHANGED)
+# For a GPU, JAX lowers some by calls of a library that only a machine with a GPU has.
+for _lowerings in mlir._platform_specific_lowerings.values() if _RULE.by_jax == "written" else ():
+    for _primitive in [each for each in _lowerings if each.name.startswith(("coo_", "csr_"))]:
+        del _lowerings[_primitive]

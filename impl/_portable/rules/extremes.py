@@ -20,7 +20,9 @@ from jax import lax
 
 from impl._core.axes import spread
 from impl._core.float_order import in_order, ordered_bits
+from impl._core.lax_functions import filled
 from impl._core.numerics import fence
+from impl._jax import Primitive
 from impl._native import windows
 from impl._native.scope import or_native
 from impl._portable import shared
@@ -131,6 +133,36 @@ def _extreme_of_windows(
     return _as_bits(choose, sign, value, flushes=flushes)
 
 
+def _of_first(
+    tangents: jax.Array,
+    operand: jax.Array,
+    *,
+    select_prim: Primitive,
+    flushes: bool,
+    **params: Any,
+) -> jax.Array:
+    """Returns the tangents of the greatest or lowest elements of windows: of equal ones, the first.
+
+    XLA goes through a window in an order that depends on the sharding of the array. A window of
+    infinities that it begins with has the tangent 0, as in JAX.
+    """
+    sign, precedes = (1, lax.gt) if select_prim is lax.ge_p else (-1, lax.lt)
+    (wide,) = working((operand,), flushes=flushes)
+    keys = ordered_bits(sign, lax.select(lax.eq(wide, filled(wide, 0)), filled(wide, 0), wide))
+    positions = lax.reshape(lax.iota(np.int32, operand.size), operand.shape)
+    infinity = np.array(np.inf, wide.dtype).view(keys.dtype)
+    least = infinity if sign < 0 else ~infinity
+
+    def better(x: Any, y: Any) -> tuple[jax.Array, ...]:
+        is_first = lax.select(lax.eq(x[0], y[0]), lax.lt(x[1], y[1]), precedes(x[0], y[0]))
+        return tuple(lax.select(is_first, *pair) for pair in zip(x, y, strict=True))
+
+    zero = np.array(0, tangents.dtype)
+    arrays = keys, positions, tangents
+    found: jax.Array = lax.reduce_window(arrays, (least, np.int32(-1), zero), better, **params)[2]
+    return found
+
+
 def _of_devices(function: Compute) -> Compute:
     """Returns ``lax.pmax`` or ``lax.pmin`` with the parameters of its equation."""
 
@@ -216,6 +248,6 @@ of_elements("le_to", functools.partial(_ordered, lax.le))
 of_elements("lt_to", functools.partial(_ordered, lax.lt))
 of_elements("sign", _sign)
 operation("top_k", _greatest, has_several_results=True)
-rule("select_and_gather_add", by_jax="native", keeps_whole=shared.windowed_axes)
+operation("select_and_gather_add", _of_first, keeps_whole=shared.windowed_axes)
 # Otherwise the algorithm of each platform would decide the order of equal elements.
 rule("sort", by_jax="native", params=lambda _, params: {**params, "is_stable": True})

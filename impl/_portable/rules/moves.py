@@ -126,14 +126,14 @@ def _dynamic_update_slice(
 ) -> jax.Array:
     """Writes an update at indices that only the running program knows.
 
-    XLA drops an update of one element along an axis that devices share if it starts beyond the
-    end, where it would move the update to the last position (jax 0.10 to 0.12; no upstream issue
-    is known). So the start is moved here.
+    Along an axis that devices share, XLA drops an update of one element that starts beyond the end,
+    where it would move the update to the last position, and a part of a longer one with a known
+    start (jax 0.10 to 0.12; no upstream issue is known). So the start is moved here.
     """
     del devices
     lengths = zip(value.shape, update.shape, strict=True)
     clamped = [
-        clipped(start, old - new) if new == 1 and old != 1 else start
+        clipped(start, old - new) if new != old else start
         for start, (old, new) in zip(map(_wide, starts), lengths, strict=True)
     ]
     updated: jax.Array = lax.dynamic_update_slice_p.bind(value, update, *clamped)
@@ -195,8 +195,11 @@ def _split(value: jax.Array, *, sizes: Sequence[int], axis: int, devices: float)
 
 
 def _constraint(context: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of a sharding constraint that gives each device some elements."""
-    if not shared.is_shared(context):
+    """Returns the parameters of a sharding constraint that gives each device some elements.
+
+    Of indices too: XLA shards what they gather in the same way.
+    """
+    if not shared.is_shared(context, of_integers=True):
         return dict(params)
     shape = context.avals_in[0].shape
     return {**params, "sharding": shardings.with_data_on_devices(params["sharding"], shape)}

@@ -157,6 +157,16 @@ def test_a_gather_along_an_axis_that_shards_rows_for_its_reader(dtype):
     np.testing.assert_array_equal(found, np.pad(x[:, columns], ((0, 0), (0, 3))) + x)
 
 
+def test_zeros_keep_their_sign_where_half_of_the_devices_have_no_index():
+    x, rows, cut = -np.zeros((4, 8), np.float32), np.zeros((4, 8), int), NamedSharding(LINE, P("d"))
+
+    def taken(x, rows):
+        return jnp.take_along_axis(x, jax.lax.with_sharding_constraint(rows, cut), 0)
+
+    with impl.deterministic(guarantee="portable"):
+        assert np.signbit(jax.jit(taken)(x, rows)).all()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_scatters_into_unequal_parts(dtype):
     # In plain JAX before 0.12, XLA stores the update over the first element of each part.
@@ -464,3 +474,33 @@ def test_an_update_beyond_the_end_is_moved_to_the_last_position(dtype):
             # A start of 16 bits becomes one of 32, and has to stay of the dtype of the first one.
             shared = updated(placed, np.int16(start))
         np.testing.assert_array_equal(shared, expected)
+
+
+def test_a_known_update_beyond_the_end_is_moved_whole():
+    array, update, cut = np.arange(9), np.array([-1, -2]), NamedSharding(LINE, P("d"))
+
+    def updated():
+        found = jax.lax.dynamic_update_slice(jnp.array(array), jnp.array(update), (jnp.int32(8),))
+        return jax.lax.with_sharding_constraint(found, cut)
+
+    with impl.deterministic(guarantee="portable"):
+        np.testing.assert_array_equal(jax.jit(updated)(), [*array[:7], *update])
+
+
+def test_the_tangent_of_equal_elements_is_the_one_of_the_first():
+    # XLA of JAX 0.12 goes through the windows of an array that devices share in another order.
+    x = np.random.default_rng(0).integers(0, 2, (16, 3, 8)).astype(np.float32)
+    tangent = np.arange(x.size, dtype=np.float32).reshape(x.shape)
+
+    @jax.jit
+    def tangents(x):
+        pads = (0, 0), (1, 1), (0, 1)
+        pool = functools.partial(jax.lax.reduce_window, init_value=-np.inf, padding=pads)
+        options = {"window_dimensions": (1, 2, 2), "window_strides": (1, 1, 1)}
+        return jax.jvp(lambda x: pool(x, computation=jax.lax.max, **options), (x,), (tangent,))[1]
+
+    with impl.deterministic(guarantee="portable"):
+        shared = tangents(jax.device_put(x, NamedSharding(LINE, P(None, None, "d"))))
+        assert_same_bits(shared, tangents(x))
+        first = jnp.stack([x[:, 0, :-1], x[:, 0, 1:]]).argmax(0) + tangent[:, 0, :-1]
+    np.testing.assert_array_equal(shared[:, 0, :-1], first)

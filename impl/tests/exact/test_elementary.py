@@ -87,8 +87,8 @@ def is_short(operand, maker):
         return False
     if eqn.primitive.name == "broadcast_in_dim":
         data = _words.data
-        short = (1.0, data.LN2_HIGH, data.LN2_LOW, data.LN2_EIGHTH[0])
-        significands = np.frexp(short)[0]
+        short = (1.0, data.LN2_HIGH, data.LN2_LOW, *data.LN2_EIGHTH[:2])
+        significands = np.abs(np.frexp(short)[0])
         return abs(np.frexp(float(eqn.invars[0].val))[0]) in significands
     if eqn.primitive.name == "bitcast_convert_type":
         # The result of a seal comes from a minimum. Any other operand was built from bits: it is a

@@ -126,7 +126,8 @@ def hard_terms(rng, count, dtype="float32"):
     greatest, tiny, bits = float(info.max), float(info.tiny), info.nmant + 1
     is_narrow = dtype == "float16"
     # The middle between 1 and the float above it, and a far smaller number, which breaks a tie.
-    half, less = 2.0**-bits, 2.0**-24 if is_narrow else 2.0 ** -(bits + 36)
+    # Two parts of a float64 have 100 bits.
+    half, less = 2.0**-bits, 2.0 ** -{"float16": 24, "float64": 126}.get(dtype, bits + 36)
     huge = 2.0 ** (15 if is_narrow else 60)
     above = 1 + 2 * half
     border = 2.0 ** (info.maxexp - 1 - bits)  # From here on, a sum with ``greatest`` overflows.

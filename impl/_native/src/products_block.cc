@@ -171,9 +171,8 @@ void Block::multiply_few(int64_t count) {
     right.inner = columns.inner_free;
     right.singles = memory_.column_terms.data();
     right.single_count = count;
-    right.run_count = columns.runs(false, range_.first_column, columns_, runs);
+    right.run_count = columns.runs(false, range_.first_column, columns_, column_start_, runs);
     right.run_length = columns_;
-    for (int64_t r = 0; r < right.run_count; ++r) runs[r].place.offset += column_start_;
   }
   kernels_.multiply_few[columns.format](along_terms, rows_, right, left_, sums_, stride_,
                                       column_norms_);

@@ -276,12 +276,22 @@ void WideBlock::compute() {
   });
 }
 
+// Calls use(left, right, count, from) of blocks of terms: `count` elements of each line.
+template <typename Use>
+void each_block(int64_t terms, Line* rows, Line* columns, const Use& use) {
+  double left[kRow], right[kRow];
+  for (int64_t from = 0; from < terms; from += kTerms) {
+    const int64_t count = rows->load(from, left);
+    columns->load(from, right);
+    use(left, right, count, from);
+  }
+}
+
 // Returns a sum with a bound of its error by norms.
 MeasuredSum WideBlock::sum_of_pairs(int64_t i, int64_t j) const {
   const int64_t terms = product_.terms;
   Line rows(product_.rows, memory_.rows[i], terms, true);
   Line columns(product_.columns, memory_.columns[j], terms, true);
-  double left[kRow], right[kRow];
   PairSum pairs;
   MeasuredSum sum;
   auto add_lanes = [&] {
@@ -289,12 +299,10 @@ MeasuredSum WideBlock::sum_of_pairs(int64_t i, int64_t j) const {
       for (double part : {pairs.high[lane], pairs.low[lane]}) sum.add(part);
     pairs = PairSum();
   };
-  for (int64_t from = 0; from < terms; from += kTerms) {
-    const int64_t count = rows.load(from, left);
-    columns.load(from, right);
+  each_block(terms, &rows, &columns, [&](double* left, double* right, int64_t count, int64_t from) {
     wide_.add_pairs(left, right, count, &pairs);
     if ((from / kTerms + 1) % (kMostOfPairs / kTerms) == 0) add_lanes();
-  }
+  });
   add_lanes();
   const double norms = std::sqrt(rows.squares()) * std::sqrt(columns.squares());
   sum.lost += scale_of_pairs(parts_of(std::min(terms, kMostOfPairs), 16)) * norms;
@@ -306,17 +314,14 @@ MeasuredSum WideBlock::measured(int64_t i, int64_t j) const {
   const int64_t terms = product_.terms;
   Line rows(product_.rows, memory_.rows[i], terms, true);
   Line columns(product_.columns, memory_.columns[j], terms, true);
-  double left[kRow], right[kRow];
   MeasuredSum sum;
-  for (int64_t from = 0; from < terms; from += kTerms) {
-    const int64_t count = rows.load(from, left);
-    columns.load(from, right);
+  each_block(terms, &rows, &columns, [&](double* left, double* right, int64_t count, int64_t) {
     double near, rest, lost;
     few_kernels().multiply_rows(up(count, 8), left, right, &near, &rest, &lost);
     sum.add(near);
     sum.add(rest);
     sum.lost += lost;
-  }
+  });
   return sum;
 }
 

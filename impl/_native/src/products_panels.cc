@@ -56,11 +56,11 @@ void Panels::read_terms(int64_t from, int64_t count) {
   if (interleaved_) {
     rows.places(true, from, count, 0, &memory_.row_terms);
   } else {
-    row_runs_ = rows.runs(true, from, count, memory_.row_runs.data());
+    row_runs_ = rows.runs(true, from, count, 0, memory_.row_runs.data());
   }
   const Factor& columns = product_.columns;
   if (columns.runs_along_terms) {
-    column_runs_ = columns.runs(true, from, count, memory_.column_runs.data());
+    column_runs_ = columns.runs(true, from, count, 0, memory_.column_runs.data());
   } else {
     columns.places(true, from, count, 0, &memory_.column_terms);
   }
@@ -77,8 +77,7 @@ void Panels::pack_rows(int64_t first, int64_t lines, int64_t count) {
 void Panels::pack_interleaved(int64_t count) {
   const Factor& factor = product_.rows;
   Run* runs = memory_.row_runs.data();
-  const int64_t number = factor.runs(false, range_.first_row, rows_, runs);
-  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += row_start_;
+  const int64_t number = factor.runs(false, range_.first_row, rows_, row_start_, runs);
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.row_terms.data(), count,
                   runs, number, rows_, 0, factor.scale};
   panels_packer(factor)(part, height_, kernels_.step, panel_ * kernels_.step, left_, row_norms_);
@@ -87,8 +86,7 @@ void Panels::pack_interleaved(int64_t count) {
 void Panels::pack_across(int64_t count) {
   const Factor& factor = product_.columns;
   Run* runs = memory_.column_runs.data();
-  const int64_t number = factor.runs(false, range_.first_column, columns_, runs);
-  for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+  const int64_t number = factor.runs(false, range_.first_column, columns_, column_start_, runs);
   const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(), count,
                   runs, number, columns_, 0, factor.scale};
   memory_.norms.resize(static_cast<size_t>(count));
@@ -112,8 +110,8 @@ void Panels::pack_right(int64_t count) {
   }
   for (int64_t first = 0; first < columns_; first += kMostColumns) {
     const int64_t lines = std::min(kMostColumns, columns_ - first);
-    const int64_t number = factor.runs(false, range_.first_column + first, lines, runs);
-    for (int64_t r = 0; r < number; ++r) runs[r].place.offset += column_start_;
+    const int64_t number =
+        factor.runs(false, range_.first_column + first, lines, column_start_, runs);
     const Part part{factor.data, &factor.edges, factor.inner_free, memory_.column_terms.data(),
                     count, runs, number, lines, 0, factor.scale};
     panels_packer(factor)(part, width, width, panel_ * width, right_ + first * panel_,
@@ -130,7 +128,7 @@ int64_t Line::load(int64_t from, double* to) {
   const ProductKernels& kernels = product_kernels();
   const int64_t count = std::min(kTerms, terms_ - from);
   Run* runs = block_memory().line_runs.data();
-  const int64_t number = factor_.runs(true, from, count, runs);
+  const int64_t number = factor_.runs(true, from, count, 0, runs);
   const Part part{factor_.data, &factor_.edges, factor_.inner_terms, &place_, 1, runs, number,
                   count, 0, factor_.scale};
   const auto& packers = is_wide_ ? kernels.pack_wide_rows : kernels.pack_rows;

@@ -257,7 +257,8 @@ Place Factor::place(const Axes& axes, int64_t index, Place from) {
   return from;
 }
 
-int64_t Factor::runs(bool along_terms, int64_t begin, int64_t count, Run* to) const {
+int64_t Factor::runs(bool along_terms, int64_t begin, int64_t count, int64_t offset,
+                     Run* to) const {
   const Inner& inner = along_terms ? inner_terms : inner_free;
   int64_t number = 0;
   for (int64_t at = 0; at < count;) {
@@ -265,6 +266,7 @@ int64_t Factor::runs(bool along_terms, int64_t begin, int64_t count, Run* to) co
     const int64_t length = std::min(inner.length - inside, count - at);
     Run* run = to + number++;
     run->place = along_terms ? term(begin + at) : line(begin + at);
+    run->place.offset += offset;
     run->at = at;
     run->length = length;
     run->phase = inside % inner.unit;

@@ -36,8 +36,8 @@ struct Factor {
   // Writes the places of `count` lines or terms from `begin` on, moved by `offset`.
   void places(bool of_terms, int64_t begin, int64_t count, int64_t offset,
               std::vector<Place>* to) const;
-  // Writes the runs of `count` elements of the axes from `begin` on; returns their number.
-  int64_t runs(bool along_terms, int64_t begin, int64_t count, Run* to) const;
+  // Writes the runs of these elements; returns their number.
+  int64_t runs(bool along_terms, int64_t begin, int64_t count, int64_t offset, Run* to) const;
 
  private:
   static Place place(const Axes& axes, int64_t index, Place from);

@@ -139,11 +139,12 @@ class Program:
     @property
     def tokens(self) -> set[str]:
         """The tokens of the equations that a result depends on."""
-        needed = set(self.outputs)
+        needed, tokens = set(self.outputs), set()
         for number, each in reversed([*enumerate(self.equations, self.primals)]):
-            needed.update(each.operands if number in needed else ())
-        numbered = enumerate(self.equations, self.primals)
-        return {each.token for number, each in numbered if number in needed}
+            if number in needed:
+                needed.update(each.operands)
+                tokens.add(each.token)
+        return tokens
 
     @property
     def has_rows(self) -> bool:

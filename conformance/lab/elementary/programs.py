@@ -403,7 +403,7 @@ class _Writer:
 
 
 def _is_nothing(value: Operand) -> bool:
-    """Returns whether a float64 is 0, whatever the sign of it is."""
+    """Returns whether a value is known to be 0 or -0."""
     factors = value.operands if isinstance(value, Value) and value.step == "multiply" else (value,)
     return Constant(0) in factors
 

@@ -45,23 +45,9 @@ struct WideTileOf {
   SAMEBITS_INLINE const double* row() const {
     return tile.left + first * (kInterleaved ? 1 : kRow);
   }
-  // Calls use(i, j, row, column) of each vector of results, for each term.
   template <typename Use>
   SAMEBITS_INLINE void each_term(const Use& use) const {
-    const double *left = row(), *right = tile.right;
-    for (int64_t k = 0; k < tile.terms; ++k) {
-      Vector column[kVectors];
-#pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) column[j] = at(right + j * kLanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < kCount; ++i) {
-        const Vector row = all(left[kInterleaved ? i : i * kRow]);
-#pragma GCC unroll 2
-        for (int j = 0; j < kVectors; ++j) use(i, j, row, column[j]);
-      }
-      left += kInterleaved ? kStep : 1;
-      right += kColumns;
-    }
+    samebits::each_term<kInterleaved, kCount, kVectors>(tile.terms, row(), tile.right, use);
   }
 
   SAMEBITS_INLINE void add() const {

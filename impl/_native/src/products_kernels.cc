@@ -228,19 +228,9 @@ void multiply_tile(int64_t terms, const double* left, const double* right, doubl
   for (int i = 0; i < kCount; ++i)
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) total[i][j] = Vector{};
-  for (int64_t k = 0; k < terms; ++k) {
-    Vector column[kVectors];
-#pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) column[j] = at(right + j * kLanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) {
-      const Vector row = all(left[kInterleaved ? i : i * kRow]);
-#pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) total[i][j] = fused(row, column[j], total[i][j]);
-    }
-    left += kInterleaved ? kStep : 1;
-    right += kColumns;
-  }
+  each_term<kInterleaved, kCount, kVectors>(
+      terms, left, right, [&](int i, int j, Vector row, Vector column)
+          __attribute__((always_inline)) { total[i][j] = fused(row, column, total[i][j]); });
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i)
 #pragma GCC unroll 2

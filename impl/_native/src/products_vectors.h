@@ -296,6 +296,26 @@ SAMEBITS_INLINE bool any_of(Ints mask) {
 #endif
 }
 
+// Calls use(i, j, row, column) of each vector of the results of a tile, for each of its terms: row i
+// and vector j of the columns.
+template <bool kInterleaved, int kCount, int kVectors, typename Use>
+SAMEBITS_INLINE void each_term(int64_t terms, const double* left, const double* right,
+                               const Use& use) {
+  for (int64_t k = 0; k < terms; ++k) {
+    Vector column[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) column[j] = at(right + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) {
+      const Vector row = all(left[kInterleaved ? i : i * kRow]);
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) use(i, j, row, column[j]);
+    }
+    left += kInterleaved ? kStep : 1;
+    right += kColumns;
+  }
+}
+
 // As `narrowed`, of values of at least 2**-125.
 SAMEBITS_INLINE Words narrowed_normal(Float32, Vector value) {
   return (Words)as_floats(value);
